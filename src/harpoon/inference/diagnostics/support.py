@@ -219,14 +219,23 @@ class _RowCounts(NamedTuple):
 
 def _count_rows(tables: ContingencyTables, predicate: BoundPredicate) -> _RowCounts:
     overlapping, disjoint = overlapping_branches(predicate), disjoint_branches(predicate, tables.columns)
-    disjoint = disjoint if len(disjoint) >= len(overlapping) else overlapping  # too many branches are one
+    is_split = len(disjoint) >= len(overlapping)  # too many branches are returned as one
+    disjoint = disjoint if is_split else overlapping
     upper_bound = sum(_branch_support(tables, branch.parts)[0] for branch in overlapping)
     upper_bound = min(upper_bound, tables.n_rows + _noise(tables, 1))
     least, estimate = (
         min(sum(_branch_support(tables, branch.parts, partial=each)[1] for branch in disjoint), float(upper_bound))
         for each in (0.0, 0.5)
     )
-    return _RowCounts(upper_bound, least, estimate, all(_is_counted(tables, branch) for branch in disjoint))
+    is_told = is_split and all(_is_told(tables, part) for branch in disjoint for part in branch.parts)
+    is_counted = is_split and all(_is_counted(tables, branch) for branch in disjoint)
+    return _RowCounts(upper_bound, least if is_told else 0.0, estimate, is_counted)
+
+
+def _is_told(tables: ContingencyTables, part: BoundPredicate) -> bool:
+    """Return whether the counts tell anything of a part of a condition: it uses one column, or a counted pair."""
+    names = tuple(columns_of(part))
+    return len(names) <= 1 or (len(names) == 2 and tables.pair(*names) is not None)  # noqa: PLR2004
 
 
 def _is_counted(tables: ContingencyTables, branch: Branch) -> bool:

@@ -357,3 +357,12 @@ def test_differences_have_names_that_no_column_has():
     content["differences"] = {"x": ["x", "y"]}
     with pytest.raises(ValueError, match="a name that no column has"):
         ContingencyTables.from_json(schema, content, tables.pair_counts)
+
+
+def test_comparisons_of_three_columns_are_not_counted():
+    rng = np.random.default_rng(0)
+    a, b, c = rng.normal(size=(3, 1000)).round(2)
+    schema, _, tables = count_table(pd.DataFrame({"a": a, "b": b, "c": c}))
+    found = find_support(tables, bind(to_predicate("a > b + c + 5"), schema), {}, probability=0.1)
+    assert found.is_modelled
+    assert not find_support(tables, bind(to_predicate("a > 0 and b > 0 and c > 0"), schema), {}).is_modelled
