@@ -226,7 +226,7 @@ def test_bad_shifts_are_errors_with_a_sentence(model):
         model.impute(table, draws=2).shift({"c": {"a": 1}})
     with pytest.raises(InvalidOption, match="no missing cells"):
         tipping_point(model, table, mean_of("y"), "x", draws=2)
-    with pytest.raises(InvalidOption, match="must be in log-odds of categories"):
+    with pytest.raises(InvalidOption, match="pass category, such as 'b'"):
         tipping_point(model, table, mean_of("y"), "c", draws=2)
     with pytest.raises(InvalidOption, match="term must be one of"):
         tipping_point(model, table, mean_of("y"), "y", draws=2, term="x")
