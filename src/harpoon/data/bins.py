@@ -31,7 +31,7 @@ class ColumnBins:
 
     `low` and `high` are the ends of each bin, (bins - 1,); for a category both are its code.
     `counts` is the number of rows in each bin, and `pair_bin` its bin in pairs, (bins,) each. If the counts were made
-    of noisy ones, `above` has at least the noisy ones, (bins,).
+    of noisy ones, `above` has at least the noisy ones, (bins,). Rounding errors change values by at most `tolerance`.
     """
 
     low: Floats
@@ -39,6 +39,7 @@ class ColumnBins:
     counts: Counts
     pair_bin: Counts
     above: Counts | None = None
+    tolerance: float = 0.0
 
     @classmethod
     def fit(cls, column: Column, counts: ColumnCounts, n_pair_bins: int) -> ColumnBins:
@@ -85,7 +86,8 @@ class ColumnBins:
     def to_json(self) -> dict[str, Any]:
         """Return the bins as plain data."""
         keys = ("low", "high", "counts", "pair_bin", "above")
-        return {key: getattr(self, key).tolist() for key in keys if getattr(self, key) is not None}
+        content = {key: getattr(self, key).tolist() for key in keys if getattr(self, key) is not None}
+        return content | ({"tolerance": self.tolerance} if self.tolerance else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ColumnBins:
@@ -98,7 +100,9 @@ class ColumnBins:
             raise ValueError("the bins of a column are inconsistent")
         if not (np.diff(low) >= 0).all() or not (low <= high).all():
             raise ValueError("the bins of a column must ascend")
-        return cls(low, high, counts, pair_bin, above)
+        if not 0 <= (tolerance := float(data.get("tolerance", 0.0))) < np.inf:
+            raise ValueError("the tolerance of a column must be a number from 0")
+        return cls(low, high, counts, pair_bin, above, tolerance)
 
 
 def suppress(counts: Counts, largest: int = SUPPRESSED) -> Counts:

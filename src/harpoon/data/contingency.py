@@ -74,7 +74,8 @@ class ContingencyTables:
         columns = {}
         for name, difference in differences.items():
             counts = replace(ColumnCounts.from_column(difference.cells(rows)), min_rows=min_rows)
-            columns[name] = ColumnBins.fit(Column(name, Kind.NUMBER), counts, MAX_PAIR_BINS)
+            bins = ColumnBins.fit(Column(name, Kind.NUMBER), counts, MAX_PAIR_BINS)
+            columns[name] = replace(bins, tolerance=2 * difference.rounding(rows))
         return replace(self, columns=self.columns | columns, differences=differences)
 
     def _varies(self, name: str) -> bool:

@@ -6,6 +6,7 @@ in cells that some of their values satisfy. So such differences have bins of the
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 from typing import NamedTuple
 
@@ -17,7 +18,8 @@ from harpoon.data.schema import Schema
 MAX_DIFFERENCES = 32  # those of the columns that equal each other most
 MAX_VARIANCE = 0.5  # of a difference, relative to that of two independent columns
 SAMPLE_ROWS = 2000
-DECIMALS = 9  # so that 0.3 - 0.1 is 0.2
+ROUNDING_STEPS = 8  # distances to the next float of the largest value
+MIN_SIZE = 1e-280
 
 
 class Difference(NamedTuple):
@@ -30,8 +32,17 @@ class Difference(NamedTuple):
         """Return the first column minus the second; missing where one of them is."""
         first, second = rows[self.first], rows[self.second]
         missing = first.missing | second.missing
-        values = first.values.astype(np.float64) - second.values.astype(np.float64)
-        return ColumnArray("float", np.where(missing, 0.0, values.round(DECIMALS)), missing)
+        values = np.where(missing, 0.0, first.values.astype(np.float64) - second.values.astype(np.float64))
+        grid = self.rounding(rows)
+        return ColumnArray("float", np.round(values / grid) * grid, missing)
+
+    def rounding(self, rows: Columns) -> float:
+        """Return a power of two by which rounding errors change a difference at most: 0.3 - 0.1 is not 0.2.
+
+        A comparison may round otherwise than the difference does: `x > y + 0.2` adds first.
+        """
+        sizes = [np.abs(rows[name].observed.astype(np.float64)).max(initial=0.0) for name in self]
+        return 2.0 ** math.ceil(math.log2(ROUNDING_STEPS * np.spacing(max(*sizes, MIN_SIZE))))
 
 
 def counted_differences(schema: Schema, rows: Columns) -> dict[str, Difference]:

@@ -154,7 +154,7 @@ def _name_difference(
 
 def allowed_bins(bins: ColumnBins, name: str, parts: tuple[BoundPredicate, ...]) -> Mask:
     """Return which bins of a column may satisfy the parts that use this column alone, (bins,)."""
-    boxes = {name: (np.append(bins.low, np.nan), np.append(bins.high, np.nan))}
+    boxes = {name: (np.append(bins.low - bins.tolerance, np.nan), np.append(bins.high + bins.tolerance, np.nan))}
     return may_satisfy(parts_of_column(name, parts), boxes, len(bins.counts))
 
 

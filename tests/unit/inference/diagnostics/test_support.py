@@ -366,3 +366,37 @@ def test_comparisons_of_three_columns_are_not_counted():
     found = find_support(tables, bind(to_predicate("a > b + c + 5"), schema), {}, probability=0.1)
     assert found.is_modelled
     assert not find_support(tables, bind(to_predicate("a > 0 and b > 0 and c > 0"), schema), {}).is_modelled
+
+
+GRIDS = {
+    "tenths": lambda rng: (rng.integers(0, 100, 2000) / 10, rng.choice([0, 0, 0.1, 0.2, 0.3, -0.1], 2000)),
+    "tiny": lambda rng: (rng.integers(0, 100, 2000) * 1e-14, rng.choice([0, 1e-14, -2e-14], 2000)),
+    "huge": lambda rng: (rng.integers(0, 100, 2000) * 1e15, rng.choice([0, 1e13, -1e12], 2000)),
+    "noise": lambda rng: (rng.normal(size=2000), rng.normal(0, 0.1, 2000)),
+}
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x - y < 0.2 * {u}",
+        "x = y",
+        "x != y",
+        "x > y",
+        "abs(x - y) < 0.1 * {u}",
+        "x > y + 0.2 * {u}",
+        "3 * x > 3 * y + 0.9 * {u}",
+        "x / 3 = y / 3",
+        "x - y > 0.3 * {u} or x > 4",
+    ],
+)
+def test_rounding_errors_do_not_break_the_upper_bound(grid, text):
+    x, noise = GRIDS[grid](np.random.default_rng(0))
+    unit = {"tenths": 1.0, "tiny": 1e-13, "huge": 1e14, "noise": 1.0}[grid]
+    schema, rows, tables = count_table(pd.DataFrame({"x": x, "y": x - noise}))
+    assert tables.differences
+    predicate = bind(to_predicate(text.format(u=unit)), schema)
+    found, exact = find_support(tables, predicate, {}), find_support(tables, predicate, {}, table=rows).exact
+    assert exact <= found.upper_bound
+    assert 0 <= found.estimate <= found.upper_bound
