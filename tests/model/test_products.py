@@ -44,6 +44,7 @@ def test_relations_of_large_integers_hold():
     rng = np.random.default_rng(0)
     k, a = 4 * 10**15 + rng.integers(0, 10**6, N) * 2, rng.integers(0, 4, N)
     model = fit(pd.DataFrame({"k": k, "a": a, "k2": k + a}))
-    assert set(model.relations()) == {"k = k2 - a (100 %)", "k2 = k + a (100 %)", "a = k2 - k (100 %)"}
+    always = {relation for relation in model.relations() if relation.endswith("(100 %)")}
+    assert always == {"k = k2 - a (100 %)", "k2 = k + a (100 %)", "a = k2 - k (100 %)"}
     rows = model.sample(150)
     assert (rows["k2"] == rows["k"] + rows["a"]).all()

@@ -183,3 +183,25 @@ def test_a_wide_table_keeps_its_relations():
     rows = model.sample(60, random_state=0).to_pydict()
     assert all(a + b == total for a, b, total in zip(rows["c0"], rows["c1"], rows["sum"], strict=True))
     assert rows["copy"] == rows["c2"]
+
+
+def test_a_total_of_round_values_keeps_them():
+    """Of two numbers in cents whose sum is a multiple of 100, one is computed, and not the sum."""
+    rng = np.random.default_rng(0)
+    loan = rng.integers(10, 400, 1000) * 100.0
+    paid = (loan * rng.beta(1, 6, 1000)).round(2)
+    model = small_fit(pa.table({"loan": loan, "paid": paid, "balance": (loan - paid).round(2)}))
+    rows = arrays(model.sample(500))
+    assert (rows["loan"] % 100 == 0).mean() > 0.99
+    assert np.isclose(rows["paid"] + rows["balance"], rows["loan"]).mean() > 0.99
+
+
+@pytest.mark.parametrize("step", [1.0, 25.0])
+def test_a_given_total_is_split_into_values_that_its_parts_can_have(step):
+    """A fee has one of three values, and the rest is a whole number: neither is what is left of the total."""
+    rng = np.random.default_rng(0)
+    gross, fee = rng.integers(4, 400, 1000) * step, rng.choice([0.0, 4.9, 9.9], 1000)
+    table = pa.table({"gross": gross, "fee": fee, "total": (gross + fee).round(1)})
+    rows = arrays(small_fit(table).sample(given=table.select(["total"])))
+    holds = np.isclose(rows["gross"] + rows["fee"], rows["total"])
+    assert (holds & (rows["gross"] % step == 0) & np.isin(rows["fee"], fee)).mean() > 0.95

@@ -467,3 +467,13 @@ def test_sums_with_other_exceptions_are_copies():
     rng = np.random.default_rng(0)
     head, _, _ = initialized({"bill": BILL, "paid": PAID, "balance": BILL - PAID + rng.choice([0, 0, 1], ROWS)})
     assert (0, ((1, 1.0), (2, 1.0))) in stored(head.copies.relations)[0]
+
+
+def test_a_fee_of_few_values_is_no_clock():
+    """gross = total fails by the fee, which another column has."""
+    rng = np.random.default_rng(0)
+    gross, fee = rng.gamma(2, 100, ROWS).round(), rng.choice([0.0, 4.9, 9.9], ROWS)
+    head, _, _ = initialized(
+        {"gross": gross, "fee": fee, "total": (gross + fee).round(1), "net": rng.gamma(2, 9, ROWS)}
+    )
+    assert (0, ((1, 1.0),)) in stored(head.copies.relations)[0]  # the fee has few values, and comes last

@@ -60,7 +60,9 @@ class ContingencyTables:
         min_rows = max((counts[name].min_rows for name in names), default=1)
         tables = replace(cls.without_pairs(schema, counts, total), suppressed=max(SUPPRESSED, min_rows - 1))
         if n_rows(rows) == total:  # parts of a table have bins of their own, which cannot be added
-            tables = tables._with_differences(counted_differences(schema, rows), rows, min_rows)
+            tables = tables._with_differences(
+                counted_differences(schema, rows, {*schema.names, *tables.parts}), rows, min_rows
+            )
         paired = [name for name, part in tables.parts.items() if part.part in PAIRED_PARTS and tables._varies(name)]
         of_columns = list(combinations(names, 2))
         of_parts = [pair for pair in combinations([*names, *paired], 2) if not {*pair}.isdisjoint(paired)]

@@ -7,6 +7,7 @@ in cells that some of their values satisfy. So such differences have bins of the
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from itertools import combinations
 from typing import NamedTuple
 
@@ -45,24 +46,21 @@ class Difference(NamedTuple):
         return 2.0 ** math.ceil(math.log2(ROUNDING_STEPS * np.spacing(max(*sizes, MIN_SIZE))))
 
 
-def counted_differences(schema: Schema, rows: Columns) -> dict[str, Difference]:
-    """Return the differences of a table that are counted, by a name that no column has."""
+def counted_differences(schema: Schema, rows: Columns, taken: Collection[str]) -> dict[str, Difference]:
+    """Return the differences of a table that are counted, by names that are not taken."""
     sample = take(rows, np.linspace(0, n_rows(rows) - 1, min(n_rows(rows), SAMPLE_ROWS)).astype(np.int64))
     names = [column.name for column in schema.modelled if column.kind.numeric and not column.kind.is_timestamp]
     found: dict[Difference, float] = {}
     for one, other in combinations(names, 2):
         if (variance := _relative_variance(sample, one, other)) <= MAX_VARIANCE:
             found[Difference(one, other)] = variance
-    chosen = sorted(found, key=lambda each: found[each])[:MAX_DIFFERENCES]
-    return {difference_name(each, schema): each for each in chosen}
-
-
-def difference_name(difference: Difference, schema: Schema) -> str:
-    """Return a name for a difference that no column has."""
-    name = " - ".join(difference)
-    while name in schema.names:
-        name += "'"
-    return name
+    named: dict[str, Difference] = {}
+    for difference in sorted(found, key=lambda each: found[each])[:MAX_DIFFERENCES]:
+        name = " - ".join(difference)
+        while name in taken or name in named:
+            name += "'"
+        named[name] = difference
+    return named
 
 
 def _relative_variance(rows: Columns, one: str, other: str) -> float:

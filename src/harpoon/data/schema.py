@@ -31,9 +31,15 @@ NUMBER = re.compile(r"(?=.*\d)[+-]?(\d{1,3}(,\d{3})+|[1-9]\d*|0)?(\.\d+)?([eE][+
 AMOUNT = re.compile(  # a number with a sign of money or per cent, or a decimal comma
     r"\s*(?=.*[$€£¥%,])[+-]?[$€£¥]?\s*[+-]?(\d{1,3}([,.' ]\d{3})+|\d+)([.,]\d+)?\s*[%$€£¥]?\s*"
 )
-TIME = re.compile(
-    r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))"
-    r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?\s*([AaPp][Mm])?)?\s*(Z|[+-]\d{2}:?\d{2})?\s*"
+MONTH, DAY = "(0?[1-9]|1[0-2])", "(0?[1-9]|[12][0-9]|3[01])"
+CLOCK = r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?\s*([AaPp][Mm])?)?\s*(Z|[+-]\d{2}:?\d{2})?\s*"
+DATES = tuple(  # year, month and day in some order, the same in all texts of a column
+    re.compile(rf"\s*{date}{CLOCK}")
+    for date in (
+        rf"[12][0-9]{{3}}[-/.]{MONTH}[-/.]{DAY}",
+        rf"({DAY}[-./]{MONTH}[-./][12][0-9]{{3}}|{DAY}/{MONTH}/[0-9]{{2}})",
+        rf"({MONTH}[-./]{DAY}[-./][12][0-9]{{3}}|{MONTH}/{DAY}/[0-9]{{2}})",
+    )
 )
 MAX_DATE_CATEGORIES = 31  # so many different dates may be categories
 WEIGHT_NOTE = "the weight of each row"
@@ -293,7 +299,7 @@ def _infer_kind_of_values(name: str, counts: ColumnCounts) -> tuple[Kind, str]:
 
 def _infer_text_kind(counts: ColumnCounts) -> tuple[Kind, str]:
     n_cells, n_distinct, texts = counts.n_observed, counts.n_distinct, counts.values.categories
-    if n_distinct > MAX_DATE_CATEGORIES and all(map(TIME.fullmatch, texts)):
+    if n_distinct > MAX_DATE_CATEGORIES and any(all(map(date.fullmatch, texts)) for date in DATES):
         return Kind.TEXT, "dates or times are written as text; convert the column, such as by pandas.to_datetime"
     if n_cells < MIN_IDENTIFIER_ROWS or n_distinct <= MAX_DISTINCT_TEXT_FRACTION * n_cells:
         return Kind.CATEGORY, ""

@@ -37,7 +37,8 @@ POWER_TOLERANCE = 0.01  # powers must be this close to multiples of 1/2
 MIN_PRODUCT_FRACTION = 0.99  # of the rows: some may be wrong
 MIN_INVERSE_FRACTION = 0.05  # of the rows: sums that hold in fewer are not inverted
 MIN_PRODUCT_ROWS = 50
-MAX_CARRIES, MIN_CARRIED_FRACTION, MIN_CARRIED_ROWS = 4, 0.6, 20  # constants by which most exceptions are wrong
+CARRY = 40.0  # an hour is 100 in clock times that are written as numbers, and 60 minutes
+MIN_CARRIED_FRACTION, MIN_CARRIED_ROWS = 0.6, 20  # of the exceptions
 MIN_POSITIVE_FRACTION = 0.5  # of the observed values of a factor
 
 
@@ -76,7 +77,7 @@ class RelationData(NamedTuple):
         return predicted, predicted.observed & self.not_spike[:, predicted.target] & matches
 
     def is_carried(self, relations: Sequence[Relation]) -> Tensor:
-        """Return which of k relations fail by a few constants, as the arithmetic of clocks does, (k,).
+        """Return which of k relations fail by multiples of 40 in most rows, as the arithmetic of clocks does, (k,).
 
         10:05 and 9:55, written as 1005 and 955, differ by 50 instead of 10. A network does not learn where such a sum
         is wrong, and would copy values that are 40 too large.
@@ -89,9 +90,8 @@ class RelationData(NamedTuple):
         fails = predicted.observed & self.not_spike[:, target] & ~holds & (steps > 0)
         carried = torch.zeros(len(target), dtype=torch.bool)
         for index in (fails.sum(dim=0) >= MIN_CARRIED_ROWS).nonzero()[:, 0].tolist():
-            errors, counts = np.unique(error[fails[:, index], index].numpy(), return_counts=True)
-            most = np.sort(counts[abs(errors) > 1])[-MAX_CARRIES:].sum()  # rounding is no carry
-            carried[index] = bool(most > MIN_CARRIED_FRACTION * int(fails[:, index].sum()))
+            errors = error[fails[:, index], index].double().numpy() * units[index].step
+            carried[index] = bool((np.remainder(errors, CARRY) == 0).mean() > MIN_CARRIED_FRACTION)
         return carried
 
     def chance_rows(self, relations: Sequence[Relation]) -> Tensor:
@@ -141,7 +141,14 @@ def search_relations(data: RelationData, scores: Tensor) -> list[Relation]:
     sums = [relation for relation in _search_sums(ranked, scores * ranked.observed) if relation.is_finite]
     found = [*_add_inverses(sums, ranked), *compress(products, always)]
     found += _add_exact(found, data)
+    found = [relation for relation in found if not _is_coarser_copy(relation, data.units)]
     return sorted(found, key=lambda relation: relation.target)
+
+
+def _is_coarser_copy(relation: Relation, units: Mapping[int, AffineUnit]) -> bool:
+    """Return whether a relation copies values that its column cannot all hold: cents to a column of whole numbers."""
+    is_copy = len(relation.sources) == 1 and relation.coefficients in {(1.0,), (-1.0,)}
+    return is_copy and not relation.is_rounded and units[relation.target].step > units[relation.sources[0]].step > 0
 
 
 def _add_exact(found: Sequence[Relation], data: RelationData) -> list[Relation]:

@@ -354,7 +354,16 @@ def test_dates_and_amounts_that_are_texts_are_noticed(text_of, hint):
 
 
 @pytest.mark.parametrize(
-    "text_of", [lambda i: f"AB-{i}", lambda i: f"{i:05}", lambda i: f"2-{i}", lambda i: f"10.0.{i}.1"]
+    "text_of",
+    [
+        lambda i: f"AB-{i}",
+        lambda i: f"{i:05}",
+        lambda i: f"2-{i}",
+        lambda i: f"10.0.{i}.1",
+        lambda i: f"{i % 9}.0.{i % 40}",
+        lambda i: f"{i % 60}-{i % 70}-{i % 90}",
+        lambda i: f"0/{i % 9}/{i}",
+    ],
 )
 def test_codes_are_no_dates_and_no_amounts(text_of):
     column = Schema.infer(pa.table({"x": [text_of(i) for i in range(400)], "y": list(range(400))}))["x"]

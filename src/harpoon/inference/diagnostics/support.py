@@ -180,6 +180,10 @@ def find_support(
     whole = all_of((predicate, beside))
     countable = name_counted_parts(tables, whole)
     upper_bound, least, counted, is_counted = _count_rows(tables, countable)
+    if tables.differences:  # the counts of pairs of columns may tell that a comparison is impossible
+        pairs = replace(tables, differences={})
+        upper_bound = min(upper_bound, _count_rows(pairs, name_counted_parts(pairs, whole)).upper_bound)
+        counted = min(counted, float(upper_bound))
     given_rows, estimate = _count_rows(tables, beside).estimate, counted
     bounds_only = all(map(_has_bounds_only, overlapping_branches(countable)))
     is_modelled = table is None and least < MIN_CERTAIN_FRACTION * counted
@@ -287,6 +291,10 @@ def _branch_support(
         share_a, share_b = (shares_of_bins(tables, name, expected[name]) for name in (a, b))
         satisfied = np.where(fraction == SOME, partial, fraction) * possible
         joint[a, b] = float(share_a @ (expected_pair_counts(tables, a, b) * satisfied) @ share_b) / tables.n_rows
+    for name in set(names) & tables.differences.keys():  # where its columns are observed, it does not depend on them
+        for source in set(names) & {*tables.differences[name]}:
+            observed = 1 - tables.columns[source].counts[-1] / tables.n_rows
+            joint[name, source] = min(fractions[name] * fractions[source] / max(observed, math.ulp(0)), fractions[name])
     return min(bounds), tables.n_rows * _tree_probability(fractions, joint)
 
 

@@ -60,7 +60,10 @@ def _cells(tables: ContingencyTables, rows: Columns, name: str, other: str) -> M
     never[-1] = False  # where the other column is missing, too
     run = np.cumsum(np.diff(never, prepend=False))  # neighbouring bins are one range
     never &= np.bincount(run, weights=counts[:, -1])[run] >= MIN_MISSING_ROWS
-    mask: Mask = rows[name].unknown & never[tables.columns[other].locate(rows[other])]
+    at = tables.columns[other].locate(rows[other])
+    mask: Mask = rows[name].unknown & never[at]
+    most = np.bincount(run[at[mask]], minlength=1).argmax()  # one range, so that it can be named
+    mask &= run[at] == most
     return mask
 
 

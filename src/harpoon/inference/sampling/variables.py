@@ -218,13 +218,13 @@ def _scales(codec: RowCodec) -> Tensor:
     """Return the place of each number among the terms of sums, and its scale relative to its size, (2, quantities).
 
     Terms with a coarse resolution come first, and then small ones. So the finest of them is computed: a coarse one
-    would be rounded, or lie where no training row has a value, such as a loan that is not a multiple of 100. Of times,
-    the time between two timestamps comes first, and then the coarser of the two.
+    would be rounded, or lie where no training row has a value, such as a loan that is not a multiple of 100. Terms
+    of few values are coarsest. Of times, the time between two timestamps comes first, and then the coarser of the two.
     """
     scales, steps = np.zeros((2, len(codec.quantities))), np.zeros(len(codec.quantities))
     for index, unit in codec.units.items():
         scales[:, index] = unit.scale * (unit.nanoseconds or NANOSECONDS["s"]), 1 / max(abs(unit.zero), MIN_RANK)
-        steps[index] = 0.0 if unit.nanoseconds else unit.step
+        steps[index] = 0.0 if unit.nanoseconds else unit.step if index < len(codec.numeric) else np.inf
     position = {name: index for index, name in enumerate(codec.quantity_names)}
     pairs = [(position[each.start.name], position[each.end.name]) for each in codec.elapsed.values()]
     for _ in pairs:  # of a chain of timestamps, the last one may be the finest

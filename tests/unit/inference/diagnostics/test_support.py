@@ -400,3 +400,26 @@ def test_rounding_errors_do_not_break_the_upper_bound(grid, text):
     found, exact = find_support(tables, predicate, {}), find_support(tables, predicate, {}, table=rows).exact
     assert exact <= found.upper_bound
     assert 0 <= found.estimate <= found.upper_bound
+
+
+@pytest.mark.parametrize(
+    ("text", "tolerance"),
+    [
+        ("a > b and a is null", 0),
+        ("a = b and a is not null", 0.1),
+        ("not (a is null or a = b)", 0.1),
+        ("a > b and a > 40", 0.35),
+        ("a > b and b > 40", 0.35),
+        ("a is null or a = b", 0.1),
+    ],
+)
+def test_differences_of_columns_with_missing_cells(text, tolerance):
+    rng = np.random.default_rng(0)
+    b = rng.integers(0, 50, 4000).astype(float)
+    a = np.where(rng.random(4000) < 0.6, np.nan, b + rng.integers(-2, 3, 4000))
+    schema, rows, tables = count_table(pd.DataFrame({"a": a, "b": b}))
+    assert tables.differences
+    predicate = bind(to_predicate(text), schema)
+    found, exact = find_support(tables, predicate, {}), find_support(tables, predicate, {}, table=rows).exact
+    assert exact <= found.upper_bound
+    assert found.estimate == pytest.approx(exact, rel=tolerance)
