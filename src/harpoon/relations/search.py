@@ -146,7 +146,7 @@ def search_relations(data: RelationData, scores: Tensor) -> list[Relation]:
 
 
 def _is_coarser_copy(relation: Relation, units: Mapping[int, AffineUnit]) -> bool:
-    """Return whether a relation copies values that its column cannot all hold: cents to a column of whole numbers."""
+    """Return whether a relation copies values that its column cannot all hold: cents to a column of integers."""
     is_copy = len(relation.sources) == 1 and relation.coefficients in {(1.0,), (-1.0,)}
     return is_copy and not relation.is_rounded and units[relation.target].step > units[relation.sources[0]].step > 0
 

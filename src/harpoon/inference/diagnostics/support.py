@@ -186,7 +186,7 @@ def find_support(
         counted = min(counted, float(upper_bound))
     given_rows, estimate = _count_rows(tables, beside).estimate, counted
     bounds_only = all(map(_has_bounds_only, overlapping_branches(countable)))
-    is_modelled = table is None and least < MIN_CERTAIN_FRACTION * counted
+    is_modelled = table is None and bool(least < MIN_CERTAIN_FRACTION * counted)
     if probability is not None and not is_counted and not (bounds_only and tables.worth is not None):
         estimate = min(float(upper_bound), float(probability) * given_rows)
         if not bounds_only:
