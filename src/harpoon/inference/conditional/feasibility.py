@@ -28,7 +28,7 @@ from harpoon.inference.sampling.row_sampler import RowSampler
 
 UNLIKELY_PROBABILITY = 0.01
 MAX_EXPLAINED_PARTS = 3
-NOT_CHECKED = "without the error of the model, which no count checks here: pass the training table as data"
+NOT_CHECKED = "without the error of the model, which only the training table can show"
 INEQUALITIES = ("<", "<=", ">", ">=")
 
 
