@@ -87,7 +87,8 @@ class RelationData(NamedTuple):
         units = [self.units[column] for column in target.tolist()]
         steps = self.values.new_tensor([unit.step / unit.scale for unit in units])
         error = ((self.values[:, target] - predicted.values) / steps.clamp(min=MIN_POSITIVE)).round()
-        fails = predicted.observed & self.not_spike[:, target] & ~holds & (steps > 0)
+        is_clock = torch.tensor([unit.step == 1 and not unit.nanoseconds for unit in units], dtype=torch.bool)
+        fails = predicted.observed & self.not_spike[:, target] & ~holds & is_clock.to(holds.device)
         carried = torch.zeros(len(target), dtype=torch.bool)
         for index in (fails.sum(dim=0) >= MIN_CARRIED_ROWS).nonzero()[:, 0].tolist():
             errors = error[fails[:, index], index].double().numpy() * units[index].step
@@ -146,9 +147,13 @@ def search_relations(data: RelationData, scores: Tensor) -> list[Relation]:
 
 
 def _is_coarser_copy(relation: Relation, units: Mapping[int, AffineUnit]) -> bool:
-    """Return whether a relation copies values that its column cannot all hold: cents to a column of integers."""
-    is_copy = len(relation.sources) == 1 and relation.coefficients in {(1.0,), (-1.0,)}
-    return is_copy and not relation.is_rounded and units[relation.target].step > units[relation.sources[0]].step > 0
+    """Return whether a relation copies values that its column cannot all hold: cents to a column of integers.
+
+    Timestamps are rounded to their grid.
+    """
+    target, source = units[relation.target], units[relation.sources[0]]
+    is_copy = len(relation.sources) == 1 and relation.coefficients in {(1.0,), (-1.0,)} and not target.nanoseconds
+    return is_copy and not relation.is_rounded and target.step > source.step > 0
 
 
 def _add_exact(found: Sequence[Relation], data: RelationData) -> list[Relation]:
