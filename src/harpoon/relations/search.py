@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations, compress
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -85,14 +84,14 @@ class RelationData(NamedTuple):
         predicted, holds = self.evaluate(relations)
         target = predicted.target
         units = [self.units[column] for column in target.tolist()]
-        steps = self.values.new_tensor([unit.step / unit.scale for unit in units])
-        error = ((self.values[:, target] - predicted.values) / steps.clamp(min=MIN_POSITIVE)).round()
         is_clock = torch.tensor([unit.step == 1 and not unit.nanoseconds for unit in units], dtype=torch.bool)
+        scale = self.values.new_tensor([unit.scale for unit in units])
+        error = ((self.values[:, target] - predicted.values) * scale).round()
         fails = predicted.observed & self.not_spike[:, target] & ~holds & is_clock.to(holds.device)
         carried = torch.zeros(len(target), dtype=torch.bool)
         for index in (fails.sum(dim=0) >= MIN_CARRIED_ROWS).nonzero()[:, 0].tolist():
-            errors = error[fails[:, index], index].double().numpy() * units[index].step
-            carried[index] = bool((np.remainder(errors, CARRY) == 0).mean() > MIN_CARRIED_FRACTION)
+            multiples = error[fails[:, index], index].remainder(CARRY) == 0
+            carried[index] = multiples.float().mean() > MIN_CARRIED_FRACTION
         return carried
 
     def chance_rows(self, relations: Sequence[Relation]) -> Tensor:
